@@ -89,6 +89,27 @@ def test_rows_at_the_same_positions(dtype):
                     same(launch_gathers.gather(laid_out[0], *positions[1:]), x[0][positions[1:]])
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+def test_short_rows_that_have_positions_of_their_own(dtype):
+    """Some of them are looked through together; one position that counts from the end, or is wrong, may be in any row."""
+    rng = np.random.default_rng(4)
+    for rows, k, count in ((1, 3, 2), (7, 5, 1), (900, 3, 10), (40, 300, 256), (40, 300, 257), (30000, 2, 3)):
+        x, places = numbers(rng, (rows, k), dtype), rng.integers(0, k, (rows, count))
+        values, each = numbers(rng, (rows, count), dtype), np.arange(rows).reshape(rows, 1)
+        for place in (None, 0, rows // 2, rows - 1):
+            if place is not None:
+                places[place, -1] = -k
+            for laid_out in layouts(x):
+                positions = (each, places)
+                same(P.index.kernel(laid_out, *positions), x[positions])
+                put = {"accumulate": True}
+                want = kernels.reference(P.index_put)(laid_out, values, *positions, **put)
+                same(P.index_put.kernel(laid_out, values, *positions, **put), want)
+        places[rows // 2, 0] = k
+        with pytest.raises(IndexError):
+            P.index.kernel(x, each, places)
+
+
 def test_a_wrong_position_of_a_later_row_is_refused():
     x = np.arange(70.0).reshape(10, 7)
     for row in range(10):

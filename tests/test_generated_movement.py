@@ -455,6 +455,21 @@ def test_triangles_in_place(name, shape):
         np.testing.assert_array_equal(leaf.grad.numpy(), getattr(np, name)(np.ones(shape), diagonal))
 
 
+@pytest.mark.parametrize("name", ["tril", "triu"])
+@pytest.mark.parametrize(
+    "shape", [(3000, 5), (5, 3000), (3, 400, 4), (70, 5, 6), (2, 60, 7, 3), (80, 65, 3), (3, 0, 2)], ids=str
+)
+@pytest.mark.parametrize("dtype", ["bool", "int16", "float32", "complex128"])
+def test_triangles(name: str, shape: tuple[int, ...], dtype: str) -> None:
+    """Rows that the diagonal does not cross are moved together, and so are small matrices; nan becomes 0 as well."""
+    primitive, x = getattr(P, name), _numbers(shape, np.dtype(dtype))
+    if x.dtype.kind in "fc" and x.size:
+        x[..., ::2, :] = np.nan
+    for diagonal in (-2999, -7, -1, 0, 1, 4, 2999):
+        for laid_out in (x, np.asfortranarray(x), x[..., ::-1, :][..., ::-1, :]):
+            _same(primitive.kernel(laid_out, diagonal=diagonal), getattr(np, name)(x, diagonal))
+
+
 def test_sizes_of_a_class_of_their_own() -> None:
     import lucid.torch as torch
 

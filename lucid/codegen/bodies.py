@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from lucid.codegen.floats import where_rare
 from lucid.codegen.functions import FUNCTIONS
 from lucid.codegen.functions.complexes import OF_COMPLEX, Complex, as_complex, part_of, select
 from lucid.codegen.functions.remainders import REMAINDERS
@@ -26,6 +27,7 @@ _LONGER = {"x86-64-v4": 4, "x86-64-v3": 2}
 level = processor_levels()[0]  # of the processors that code is for
 
 _FEW_STEPS = 4  # of bodies that are written twice
+REFUSED = 8  # which of a loop's numbers says that it did not compute: see launch/elementwise.pyx
 _NO_NUMBERS: Mapping[str, Value] = {}
 
 
@@ -248,7 +250,10 @@ class Plan:
 
 
 class Conversion(Plan):
-    """A cast from floating-point numbers to integers of a type that has them, with their fractions dropped."""
+    """A cast from floating-point numbers to integers, with their fractions dropped, and all but the low bits.
+
+    Where a number is too large, or nan, the loop refuses.
+    """
 
     def compute(
         self, f: Function, operands: Sequence[Value | Complex], numbers: dict[str, Value], lanes: int | None = None
@@ -256,7 +261,15 @@ class Conversion(Plan):
         (x,) = operands
         if not isinstance(x, Value):
             raise NotGeneratedError("complex numbers as integers")
-        return f.convert(x, self.result)
+        by = dtypes.conversion_type(self.dtype)
+        x = f.convert(x, Type("float")) if x.type.of in NARROW.values() else x
+
+        def refused() -> Value:
+            f.store(f.constant(1, Type("double")), f.beyond(f.argument("numbers"), 8 * REFUSED).text)
+            return f.constant(0, x.type)
+
+        held = where_rare(f, ~(f.abs(x) < 2.0 ** (8 * by.itemsize - 1)), refused, x)
+        return f.convert(f.convert(held, type_in_memory(by)), self.result)
 
 
 def write_body(

@@ -1,20 +1,17 @@
 """Kernels of elementwise operations and of their derivatives, generated from the bodies of their declarations."""
 
-import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from lucid.arguments.promotion import bounds
-from lucid.backends.cpu.arithmetic import within
 from lucid.backends.cpu.generated.movement import INTO
 from lucid.backends.cpu.launch import elementwise as launch
 from lucid.backends.cpu.parallel import of_elements as in_threads
 from lucid.codegen import lock
 from lucid.core import kernels
-from lucid.core.dtypes import BOOL, SINGLE_AND_DOUBLE
+from lucid.core.dtypes import BOOL
 from lucid.core.primitive import P
 from lucid.kinds.kind import NeedsValueError
 from lucid.ops.expressions import NotScalarError, Source
@@ -23,7 +20,6 @@ from lucid.ops.rules import np_dtype
 _of_reference = kernels.scalar
 _with_loops: dict[str, launch.Kernel | None] = {}  # by the names of primitives
 _MOST = 64  # loops of one kernel that differ only in parameters
-_ON_ONE_CORE = 1 << 14  # elements that one core looks through before others would have begun
 
 
 def _maker(source: Source, kind: str = "Plan") -> Callable[..., Any]:
@@ -119,37 +115,14 @@ call_into = launch.into_by(_with_loops, _find, INTO)
 
 
 def _unless_to_integers(kernel: launch.Kernel, source: Source, reference: Callable[..., Any]) -> Callable[..., Any]:
-    """Casts, to integers by generated loops where the type has all of them; the reference says where it has not."""
+    """Casts, those from floating-point numbers to integers by loops that may refuse."""
     convert = launch.Kernel(_maker(source, "Conversion"), source.key, reference)
 
     def call(x: Any, dtype: Any, source: Any) -> Any:
-        if dtype.kind not in "iu" or source.kind not in "fV" or type(x) is not np.ndarray:
-            return kernel(x, dtype=dtype, source=source)
-        if x.size and _are_held(x, dtype):
-            return convert(x, dtype=dtype, source=source)
-        return reference(x, dtype=dtype, source=source)
+        run = convert if dtype.kind in "iu" and source.kind in "fV" else kernel
+        return run(x, dtype=dtype, source=source)
 
     return call
-
-
-def _are_held(x: Any, dtype: np.dtype[Any]) -> bool:
-    """Whether an integer type has all numbers between the least and the largest of some floating-point ones."""
-    if x.size <= _ON_ONE_CORE and x.dtype in SINGLE_AND_DOUBLE:
-        return within(x, *_interval(dtype, x.dtype))
-    dims, (least, largest) = tuple(range(x.ndim)), bounds(dtype)
-    return float(P.amin.kernel(x, dims, False)) > least - 1 and float(P.amax.kernel(x, dims, False)) < largest
-
-
-@cache
-def _interval(dtype: np.dtype[Any], source: np.dtype[Any]) -> tuple[float, float]:
-    """The first and the last number of a floating-point type between the bounds of an integer type."""
-    least, largest = bounds(dtype)
-    low, high = (float(source.type(end)) for end in (least - 1, largest))
-    if low <= least - 1:
-        low = float(np.nextafter(source.type(low), source.type(math.inf)))
-    if high >= largest:
-        high = float(np.nextafter(source.type(high), source.type(-math.inf)))
-    return low, high
 
 
 def _unless_zero(kernel: Callable[..., Any], reference: Callable[..., Any]) -> Callable[..., Any]:

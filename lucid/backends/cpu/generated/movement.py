@@ -23,11 +23,13 @@ from lucid.backends.cpu.launch.copies import (
     zeros,
 )
 from lucid.core import kernels
+from lucid.core.dtypes import BOOL
 from lucid.core.primitive import P
 from lucid.tape.geometry import overlaps
 
 _REFERENCE = kernels.tables[kernels.REFERENCE]
 Ints = tuple[int, ...]
+_SMALL, _MANY = 64, 64  # rows and columns of small matrices, and how many of them are many
 
 
 def _slices(index: tuple[Any, ...], ndim: int) -> list[slice]:
@@ -104,6 +106,16 @@ def _write_view(base: Any, new: Any, through: Any, settings: dict[str, Any]) -> 
     return out
 
 
+def _triangle(x: Any, diagonal: int, is_lower: bool) -> Any:
+    """The triangles of matrices; those of many small ones are one choice between numbers and zeros."""
+    many = x.ndim > 2 and x.size >= _MANY * x.shape[-1] * x.shape[-2]
+    if not many or x.shape[-1] > _SMALL or x.shape[-2] > _SMALL or not x.flags.c_contiguous:
+        return triangle(x, diagonal, is_lower)
+    below = np.tri(x.shape[-2], x.shape[-1], diagonal if is_lower else diagonal - 1, dtype=BOOL)
+    zero = _zero(x.dtype)
+    return P.where.kernel(below, x, zero) if is_lower else P.where.kernel(below, zero, x)
+
+
 def _triangle_into(out: Any, operands: tuple[Any, ...], diagonal: int, is_lower: bool) -> bool:
     return operands[0] is out and cleared_around(out, diagonal, is_lower)
 
@@ -120,8 +132,8 @@ kernels.fill(
         "pad": _pad,
         "diagonal_back": _diagonal_back,
         "write_view": _write_view,
-        "tril": lambda x, diagonal: triangle(x, diagonal, True),
-        "triu": lambda x, diagonal: triangle(x, diagonal, False),
+        "tril": lambda x, diagonal: _triangle(x, diagonal, True),
+        "triu": lambda x, diagonal: _triangle(x, diagonal, False),
     },
     "cpu",
 )

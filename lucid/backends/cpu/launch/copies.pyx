@@ -987,7 +987,29 @@ cdef struct Triangle:
     Move move  # of all elements, as they are
     Py_ssize_t rows, diagonal, parts
     bint is_lower, is_there  # whether the triangle stands where it goes
-    char zero[16]
+
+
+cdef char[16] _ZERO
+memset(_ZERO, 0, sizeof(_ZERO))
+
+
+cdef inline void _some_rows(Move* move, char* to, char* source, Py_ssize_t rows, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+    """Move the columns from `first` to `last` of some rows; where there is no source, clear them."""
+    cdef int y = move.dims - 2, x = move.dims - 1
+    cdef Py_ssize_t count = last - first
+    cdef Py_ssize_t down = move.to_strides[y], across = move.to_strides[x]
+    cdef Py_ssize_t source_down = 0, source_across = 0
+    if count <= 0:
+        return
+    to += first * across
+    if source != NULL:
+        source_down, source_across = move.strides[y], move.strides[x]
+        source += first * source_across
+    else:
+        source = _ZERO
+    if rows > 1 and down == count * across and source_down == count * source_across:
+        rows, count = 1, rows * count
+    move.block(to, source, rows, count, down, source_down, across, source_across)
 
 
 cdef void _triangle_part(void* given, Py_ssize_t part, int who) noexcept nogil:
@@ -995,25 +1017,32 @@ cdef void _triangle_part(void* given, Py_ssize_t part, int who) noexcept nogil:
     cdef Move* move = &task.move
     cdef int d, y = move.dims - 2, x = move.dims - 1
     cdef Py_ssize_t row = task.rows * part // task.parts, stop = task.rows * (part + 1) // task.parts
-    cdef Py_ssize_t rest, cut, count = move.shape[x]
+    cdef Py_ssize_t rest, place, last, cut, some, height = move.shape[y], count = move.shape[x]
     cdef char* to
     cdef char* source
-    for row in range(row, stop):
-        to, source, rest = move.to, move.source, row
-        for d in range(y, -1, -1):
+    while row < stop:
+        to, source, rest = move.to, move.source, row // height
+        for d in range(y - 1, -1, -1):
             to += rest % move.shape[d] * move.to_strides[d]
             source += rest % move.shape[d] * move.strides[d]
             rest //= move.shape[d]
-        cut = max(0, min(count, row % move.shape[y] + task.diagonal + task.is_lower))
-        if task.is_lower:
+        place = row % height
+        last = min(height, place + stop - row)
+        row += last - place
+        while place < last:
+            cut = place + task.diagonal + task.is_lower
+            # Rows that the diagonal does not cross are taken together.
+            some = last - place if cut >= count else max(1, min(last - place, -cut))
+            cut = max(0, min(count, cut))
             if not task.is_there:
-                move.block(to, source, 1, cut, 0, 0, move.to_strides[x], move.strides[x])
-            move.block(to + cut * move.to_strides[x], task.zero, 1, count - cut, 0, 0, move.to_strides[x], 0)
-        else:
-            move.block(to, task.zero, 1, cut, 0, 0, move.to_strides[x], 0)
-            if not task.is_there:
-                to, source = to + cut * move.to_strides[x], source + cut * move.strides[x]
-                move.block(to, source, 1, count - cut, 0, 0, move.to_strides[x], move.strides[x])
+                _some_rows(
+                    move, to + place * move.to_strides[y], source + place * move.strides[y], some,
+                    0 if task.is_lower else cut, cut if task.is_lower else count,
+                )
+            _some_rows(
+                move, to + place * move.to_strides[y], NULL, some, cut if task.is_lower else 0, count if task.is_lower else cut
+            )
+            place += some
 
 
 cdef void _triangle(Triangle* task, np.ndarray out, Py_ssize_t diagonal, bint is_lower) noexcept:
@@ -1027,7 +1056,6 @@ cdef void _triangle(Triangle* task, np.ndarray out, Py_ssize_t diagonal, bint is
     task.diagonal = max(-task.move.shape[dims - 2], min(diagonal, task.move.shape[dims - 1]))
     task.is_lower = is_lower
     task.parts = 1
-    memset(task.zero, 0, 16)
     with nogil:
         threads = pool_size() if _pays(np.PyArray_NBYTES(out)) else 1
         if threads > 1:

@@ -113,7 +113,8 @@ cdef enum:
     PACKED = 4096  # bytes of a buffer of short rows
     SHORT = 64  # elements of these, at most
     LEAST_ACROSS = 16  # elements in each of two dimensions, for which an operand is copied from the one to the other
-    NUMBERS = 8
+    NUMBERS = 9
+    REFUSED = 8  # the number that a loop sets to 1 if it did not compute; see codegen.bodies
 
 ctypedef void (*Inner)(
     char** data, Py_ssize_t* strides, Py_ssize_t count, double* numbers, Py_ssize_t rows, Py_ssize_t* steps
@@ -567,7 +568,10 @@ cdef bint _goes_on(Task* task, int outer, Task* joined, int inner, int n) noexce
 
 
 cdef object launch(Loop loop, PyObject** arrays, dict params, np.ndarray out=None):
-    """The result of a loop over arrays, which are of its types; it is written into `out`, or is None if it cannot be."""
+    """The result of a loop over arrays, which are of its types; it is written into `out`, or is None if it cannot be.
+
+    A loop may also refuse: then what was written means nothing.
+    """
     cdef Task task
     cdef int k, d, dims, n = loop.count
     cdef np.ndarray a, like = <np.ndarray>arrays[0]
@@ -578,6 +582,7 @@ cdef object launch(Loop loop, PyObject** arrays, dict params, np.ndarray out=Non
     ran(<void*>loop.inner)
     task.inner = loop.inner
     task.operands = n + 1
+    task.numbers[REFUSED] = 0
     if params is not None:
         for k, name in enumerate(loop.numbers):
             task.numbers[k] = params[name]
@@ -604,7 +609,8 @@ cdef object launch(Loop loop, PyObject** arrays, dict params, np.ndarray out=Non
     if out is not None and not np.PyArray_IS_C_CONTIGUOUS(out):
         is_simple = False
     if not is_simple:
-        return _of_any_strides(loop, arrays, &task, out)
+        out = _of_any_strides(loop, arrays, &task, out)
+        return None if task.numbers[REFUSED] else out
     if out is None:
         out = new_array(loop.result, dims, np.PyArray_DIMS(like), NULL)
     elif not _has_shape(out, dims, np.PyArray_DIMS(like)):
@@ -616,12 +622,12 @@ cdef object launch(Loop loop, PyObject** arrays, dict params, np.ndarray out=Non
     task.strides[0][n] = np.PyArray_ITEMSIZE(out)
     if size * loop.cost < LEAST_WORK and (is_new or size % loop.lanes == 0):
         loop.inner(task.data, task.strides[0], size, task.numbers, 1, task.strides[0])
-        return out
+        return None if task.numbers[REFUSED] else out
     task.dims = 1
     task.is_packed = False
     task.shape[0] = size
     _run_all(loop, &task, False, is_new)
-    return out
+    return None if task.numbers[REFUSED] else out
 
 
 cdef tuple with_numbers(tuple operands):

@@ -29,6 +29,8 @@ cdef enum:
     POSITIONS = 16
     CHUNK = 512  # places that are taken together
     TILE = 16  # elements of a row that lie apart
+    SHORT = 256  # elements of rows that are looked through together
+    CHECKED = 4096  # positions of these, about
     NEAR = 1 << 22  # bytes of memory in which single elements are mostly found in a cache
     RANGES = 64  # of memory, each for a thread, at most
     ROWS_OF_RANGE = 64  # rows for each of them, from which on it pays to look where they lie
@@ -405,6 +407,44 @@ cdef inline Py_ssize_t _take_rows(
     return most
 
 
+cdef inline Py_ssize_t _apply_short_rows(Task* task, Py_ssize_t* index, Py_ssize_t most) noexcept nogil:
+    """Move or put together some of so many whole rows, whose positions lie one after the other; how many rows were done."""
+    cdef int d, k, inner = task.dims - 1
+    cdef Py_ssize_t count = task.shape[inner], source = 0, row, base
+    cdef Py_ssize_t stride = task.steps[task.only], step = task.moves[inner]
+    cdef int64_t p
+    cdef int64_t* positions
+    cdef char* rows[POSITIONS]
+    most = min(most, CHECKED // count)
+    for d in range(inner):
+        source += index[d] * task.moves[d]
+    for k in range(task.positions):
+        rows[k] = task.given[k]
+        for d in range(inner):
+            rows[k] += index[d] * task.strides[d][k]
+    positions = <int64_t*>rows[task.only]
+    if lucid_check(positions, most * count, task.sizes[task.only]):
+        return 0
+    for row in range(most):
+        base = 0
+        for k in range(task.positions):
+            if k == task.only:
+                continue
+            p = (<int64_t*>(rows[k] + row * task.strides[inner - 1][k]))[0]
+            if p < 0:
+                p += task.sizes[k]
+            if p < 0 or p >= task.sizes[k]:
+                return row
+            base += p * task.steps[k]
+        if task.fold != NULL:
+            task.fold_along(task.x + base, positions, stride, task.v + source, step, count)
+        else:
+            lucid_move_along(task.x + base, positions, stride, task.v + source, step, count, task.size, task.reads)
+        positions += count
+        source += task.moves[inner - 1]
+    return most
+
+
 cdef inline void _step(Task* task, Py_ssize_t* index) noexcept nogil:
     """Go on to the next row of the index space."""
     cdef int d
@@ -425,6 +465,10 @@ cdef void _walk(Task* task, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
     cdef bint wrong, is_simple = task.only >= 0 and task.division != BY_TARGET
     # Whether rows that follow each other have the same positions.
     cdef bint are_alike = is_simple and task.reads and inner > 0 and task.strides[inner - 1][task.only] == 0
+    cdef bint are_short = (
+        is_simple and inner > 0 and length <= SHORT
+        and task.strides[inner - 1][task.only] == length * <Py_ssize_t>sizeof(int64_t)
+    )
     cdef Checked checked
     checked.positions, checked.count = NULL, 0
     for d in range(inner - 1, -1, -1):
@@ -434,8 +478,13 @@ cdef void _walk(Task* task, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
         filled = 0
         wrong = False
         while filled < CHUNK and begin < end:
-            if are_alike and filled == 0 and column == 0 and end - begin >= length:
-                count = _take_rows(task, index, min(task.shape[inner - 1] - index[inner - 1], (end - begin) // length), &checked)
+            if (are_alike or are_short) and filled == 0 and column == 0 and end - begin >= length:
+                count = min(task.shape[inner - 1] - index[inner - 1], (end - begin) // length)
+                if are_alike:
+                    count = _take_rows(task, index, count, &checked)
+                else:
+                    count = _apply_short_rows(task, index, count)
+                    are_short = count > 0  # or else each row is looked at by itself
                 if count:
                     begin += count * length
                     index[inner - 1] += count - 1
