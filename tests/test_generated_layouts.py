@@ -115,6 +115,21 @@ def test_many_short_rows_on_all_threads(dtype: str) -> None:
         np.testing.assert_array_equal(tensors[2].expand(-1, width).clone().numpy(), np.repeat(column, width, 1))
 
 
+@pytest.mark.parametrize("dtype", ["int8", "float32", "float64", "complex128"])
+def test_rows_in_place_are_written_once(dtype: str) -> None:
+    """The end of a row is no whole vector: elements that were written are not read again, nor those around a part."""
+    rng = np.random.default_rng(2)
+    for height, width in ((1, 40_001), (3, 17), (500, 333), (2000, 70), (300, 1001)):
+        x, row, column = (numbers(rng, s, dtype) for s in ((height, width), (width,), (height, 1)))
+        for other in (row, column, x[::-1].copy()):
+            base = np.zeros((height, width + 5), dtype)
+            for target in (x.copy(), base[:, 2:-3], x.T.copy().T):
+                target[...] = x
+                lucid.from_numpy(target).add_(lucid.from_numpy(other))
+                np.testing.assert_array_equal(target, x + other)
+            assert not base[:, :2].any() and not base[:, -3:].any()
+
+
 @pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64", "complex128"])
 def test_runs_of_every_length(dtype: str) -> None:
     """What is copied, and what lies around it."""

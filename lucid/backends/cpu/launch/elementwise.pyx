@@ -194,6 +194,7 @@ cdef struct Task:
     char* data[MOST]
     double numbers[NUMBERS]
     Py_ssize_t rows, pieces, piece, parts
+    Py_ssize_t rest  # elements at the end of each row that are no whole vector, and for which the loop is called again
 
 
 cdef void _run_part(void* given, Py_ssize_t part, int who) noexcept nogil:
@@ -204,6 +205,7 @@ cdef void _run_part(void* given, Py_ssize_t part, int who) noexcept nogil:
     cdef Py_ssize_t row, count, first, some
     cdef Py_ssize_t index[DIMS]
     cdef char* data[MOST]
+    cdef char* tail[MOST]
     cdef int d, k, inner = task.dims - 1
     while unit < stop:
         first = unit // task.rows * task.piece
@@ -221,6 +223,12 @@ cdef void _run_part(void* given, Py_ssize_t part, int who) noexcept nogil:
             # As many rows as there are before the end of the dimension around them, by one call.
             some = min(task.shape[inner - 1] - index[inner - 1], stop - unit) if inner else 1
             task.inner(data, task.strides[inner], count, task.numbers, some, task.strides[inner - 1 if inner else 0])
+            if task.rest and first + count == task.shape[inner]:
+                for k in range(task.operands):
+                    tail[k] = data[k] + count * task.strides[inner][k]
+                task.inner(
+                    tail, task.strides[inner], task.rest, task.numbers, some, task.strides[inner - 1 if inner else 0]
+                )
             row += some
             unit += some
             for d in range(inner - 1, -1, -1):
@@ -505,18 +513,13 @@ cdef object _of_any_strides(Loop loop, PyObject** arrays, Task* task, np.ndarray
 
 
 cdef void _run_all(Loop loop, Task* task, bint is_far, bint is_new) noexcept:
-    """Run a loop into a new array or, in two parts that have whole vectors and the rest, into one that it reads."""
-    cdef int k, inner = task.dims - 1
+    """Run a loop into a new array, or into one that it reads: there, the last vector of a row overlaps none before it."""
+    cdef int inner = task.dims - 1
     cdef Py_ssize_t count = task.shape[inner], rest = 0 if is_new else count % loop.lanes
+    task.rest = rest if count > rest else 0
+    task.shape[inner] = count - task.rest
     with nogil:
-        if count > rest:
-            task.shape[inner] = count - rest
-            _run(task, loop.cost, is_far)
-        if rest:
-            for k in range(task.operands):
-                task.data[k] += (count - rest) * task.strides[inner][k]
-            task.shape[inner] = rest
-            _run(task, loop.cost, is_far)
+        _run(task, loop.cost, is_far)
 
 
 _write = None  # copies arrays: see copies.py
