@@ -352,6 +352,28 @@ def test_derivatives_of_lstsq_where_the_rank_stays(driver):
     assert lucid.autograd.gradgradcheck(solution, (left,))
 
 
+@pytest.mark.parametrize("shape", [(7, 5), (5, 7), (6, 6), (3, 9, 4), (150, 140)], ids=str)
+def test_what_counts_does_not_depend_on_how_it_is_found(shape):
+    """A QR factorization does where all singular values clearly count, and singular values themselves elsewhere."""
+    rng = np.random.default_rng(11)
+    short = min(shape[-2:])
+    u, _, v = np.linalg.svd(rng.standard_normal(shape), full_matrices=False)
+    b = lucid.tensor(rng.standard_normal((*shape[:-1], 2)))
+    for least in (1e-1, 1e-5, 1e-9, 1e-12, 1e-17, 0.0):
+        sizes = np.geomspace(1, 0.2, short)
+        sizes[-1] = least
+        a = lucid.tensor((u * sizes) @ v)
+        rank = np.full(shape[:-2], short - (least < 1e-13))
+        inverse = np.swapaxes(v, -1, -2) * np.where(sizes > 1e-13, 1 / np.where(sizes > 0, sizes, 1), 0)
+        inverse = inverse @ np.swapaxes(u, -1, -2)
+        tolerance = 1e-13 / least if least > 1e-13 else 1e-13
+        for driver in ("gelsy", "gelsd"):
+            found = linalg.lstsq(a, b, driver=driver)
+            np.testing.assert_array_equal(found.rank.numpy(), rank)
+            close(found.solution, inverse @ b.numpy(), tolerance * 300 * np.abs(inverse).max())
+        close(linalg.pinv(a), inverse, tolerance * 300 * np.abs(inverse).max())
+
+
 def test_ranks_of_lstsq_in_vmap():
     a, b = random(3, 2), random(5, 3, 2, seed=1)
     found = least_squares.LstsqResult(*func.vmap(lambda y: tuple(linalg.lstsq(a, y, driver="gelsd")))(b))

@@ -72,7 +72,7 @@ def _push_lstsq(prim: Any, primals: Any, tangents: Any, out: Any, params: Any) -
 
 def _abstract_lstsq(a: Any, b: Any, rcond: float, driver: str) -> tuple[Abstract, Abstract, Abstract]:
     m, n = a.shape[-2:]
-    sizes = () if driver == "gels" and m and n else (min(m, n),)
+    sizes = () if driver == "gelsy" or (driver == "gels" and m and n) else (min(m, n),)
     return (
         for_each(b, a, size=(n, b.shape[-1])),
         for_each(a, b, dtype=dtypes.INT64),

@@ -175,7 +175,7 @@ cdef bint _are_in_range(object positions, Py_ssize_t size):
     if np.PyArray_SIZE(x) == 0:
         return False
     scan.x, scan.count = <char*>np.PyArray_DATA(x), _different(&scan, x)
-    threads = _divide(&scan, 0.5)
+    threads = _divide(&scan, 1.5)  # so that each has near what it reads again
     if threads > 1:
         with nogil:
             share(_bounds_of_block, &scan, scan.blocks, threads)
