@@ -643,6 +643,9 @@ def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, e
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
 
 
+_FIRST = 4096  # elements that `equal` looks at before the others
+
+
 def equal(input: Any, other: Any) -> bool:
     """Whether two tensors have the same shape and elements.
 
@@ -655,6 +658,10 @@ def equal(input: Any, other: Any) -> bool:
     x, y = lift_all(input, other)
     if shape_of(x) != shape_of(y):
         return False
+    if is_plain(x) and is_plain(y) and x._array.size > _FIRST and x._array.ndim:
+        some = max(1, _FIRST * x._array.shape[0] // x._array.size)  # mostly they tell different tensors apart
+        if some < x._array.shape[0] and not equal(wrapped(x._array[:some]), wrapped(y._array[:some])):
+            return False
     same = eq(x, y)
     return bool(P.all.kernel(same._array, tuple(range(same._array.ndim)), False) if is_plain(same) else same.all())
 

@@ -9,6 +9,8 @@ from lucid.backends.cpu.launch import searches as launch_searches
 from lucid.backends.cpu.launch.copies import contiguous
 from lucid.backends.numpy import counting, sorting
 from lucid.core import kernels
+from lucid.core.dtypes import INT64, UINT64
+from lucid.core.primitive import P
 
 _FEW = 1 << 13  # elements that are found among sorted ones in less time than by NumPy's tables
 
@@ -35,6 +37,8 @@ def isin(x: Any, test: Any, invert: bool, assume_unique: bool) -> Any:
 
 
 def occurrences(numbers: Any, least: int) -> Any:
+    if numbers.dtype not in (INT64, UINT64):
+        numbers = P.cast.kernel(numbers, dtype=INT64, source=numbers.dtype)
     found = launch_searches.counted(contiguous(numbers), least)
     return counting.occurrences(numbers, least) if found is None else found
 

@@ -4,6 +4,8 @@
 A search halves what is left without a branch: which half it goes on in cannot be foretold.
 """
 
+import numpy
+
 cimport numpy as np
 from libc.math cimport isfinite
 from libc.stdint cimport int32_t, int64_t
@@ -194,25 +196,64 @@ def bin_numbers(x, edges):
 # --- counts and positions ----------------------------------------------------------------------
 
 
-def counted(numbers, Py_ssize_t least):
-    cdef Py_ssize_t i, size
+cdef struct Tally:
+    int64_t* x
+    Py_ssize_t size, parts
+    Py_ssize_t pitch  # from one row of counts to the next: threads write to no line of the cache together
+    int64_t low[BLOCKS]
+    int64_t high[BLOCKS]
+    int64_t* counts
+    bint is_double  # two rows of counts for each part, so that a number need not wait for the one before it
+
+
+cdef void _bounds_of_part(void* given, Py_ssize_t part, int who) noexcept nogil:
+    cdef Tally* task = <Tally*>given
     cdef int64_t low = 0, high = -1
-    cdef int64_t* x
-    cdef int64_t* found
-    cdef np.npy_intp length
+    cdef Py_ssize_t i
+    for i in range(task.size * part // task.parts, task.size * (part + 1) // task.parts):
+        low, high = min(low, task.x[i]), max(high, task.x[i])
+    task.low[part], task.high[part] = low, high
+
+
+cdef void _tally_part(void* given, Py_ssize_t part, int who) noexcept nogil:
+    cdef Tally* task = <Tally*>given
+    cdef Py_ssize_t i = task.size * part // task.parts, stop = task.size * (part + 1) // task.parts
+    cdef int64_t* one = task.counts + (1 + task.is_double) * part * task.pitch
+    cdef int64_t* other = one + task.is_double * task.pitch
+    while i + 2 <= stop:
+        one[task.x[i]] += 1
+        other[task.x[i + 1]] += 1
+        i += 2
+    if i < stop:
+        one[task.x[i]] += 1
+
+
+def counted(numbers, Py_ssize_t least):
+    cdef Tally task
+    cdef Py_ssize_t part, length
+    cdef int64_t low = 0, high = -1
+    cdef np.npy_intp shape[2]
     if not is_enabled() or not _lies_in_order(numbers) or np.PyArray_TYPE(<np.ndarray>numbers) != np.NPY_INT64:
         return None
-    x, size = <int64_t*>np.PyArray_DATA(<np.ndarray>numbers), np.PyArray_SIZE(<np.ndarray>numbers)
-    for i in range(size):
-        low, high = min(low, x[i]), max(high, x[i])
+    task.x, task.size = <int64_t*>np.PyArray_DATA(<np.ndarray>numbers), np.PyArray_SIZE(<np.ndarray>numbers)
+    task.parts = min(threads_for(1.5 * task.size), BLOCKS)
+    with nogil:
+        share(_bounds_of_part, &task, task.parts, <int>task.parts)
+    for part in range(task.parts):
+        low, high = min(low, task.low[part]), max(high, task.high[part])
     if low < 0 or high >= MOST_COUNTED:
         return None
     length = max(least, <Py_ssize_t>high + 1)
-    out = np.PyArray_ZEROS(1, &length, np.NPY_INT64, 0)
-    found = <int64_t*>np.PyArray_DATA(<np.ndarray>out)
-    for i in range(size):
-        found[x[i]] += 1
-    return out
+    task.pitch = (length + 15) & ~<Py_ssize_t>7
+    task.is_double = 2 * task.parts * task.pitch <= task.size
+    if not task.is_double:  # to add up what parts have counted would take longer
+        task.parts = 1
+    shape[0], shape[1] = 2 * task.parts, task.pitch if task.is_double else length
+    out = np.PyArray_ZEROS(2, shape, np.NPY_INT64, 0) if task.is_double else np.PyArray_ZEROS(1, &shape[1], np.NPY_INT64, 0)
+    task.counts = <int64_t*>np.PyArray_DATA(<np.ndarray>out)
+    with nogil:
+        share(_tally_part, &task, task.parts, <int>task.parts)
+    return numpy.add.reduce(out[:, :length], axis=0) if task.is_double else out
 
 
 def triangle(Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t offset, bint is_lower):
