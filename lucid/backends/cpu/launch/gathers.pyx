@@ -18,7 +18,7 @@ cimport numpy as np
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 from lucid.backends.cpu.launch cimport runs
-from lucid.backends.cpu.launch.elementwise cimport DIMS, LEAST_WORK, bounds_of, is_enabled, is_plain, new_array, ran
+from lucid.backends.cpu.launch.elementwise cimport DIMS, bounds_of, is_enabled, is_plain, new_array, ran
 from lucid.backends.cpu.thread_pool cimport pool_size, share
 
 from lucid.backends.cpu.launch.copies import copied, zeros
@@ -28,6 +28,7 @@ np.import_array()
 cdef enum:
     POSITIONS = 16
     CHUNK = 512  # places that are taken together
+    LEAST_MOVED = 20000  # nanoseconds of work, from which on threads pay
     TILE = 16  # elements of a row that lie apart
     SHORT = 256  # elements of rows that are looked through together
     CHECKED = 4096  # positions of these, about
@@ -798,7 +799,7 @@ cdef void _look(Task* task) noexcept:
 
 cdef void _start(Task* task) noexcept:
     _look(task)
-    if _work(task) < LEAST_WORK:
+    if _work(task) < LEAST_MOVED:
         task.division = BY_PLACES
         _walk(task, 0, _count(task))
     else:
@@ -821,7 +822,7 @@ cdef void _enter(const void* given, char** data) noexcept nogil:
         task.given[k] = data[3 + k]
     if entered.cleared:
         memset(task.x, 0, entered.cleared)
-    _run(task, 1 if _work(task) < LEAST_WORK else pool_size())
+    _run(task, 1 if _work(task) < LEAST_MOVED else pool_size())
     data[2][0] = task.is_wrong
 
 
