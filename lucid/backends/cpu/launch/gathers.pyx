@@ -364,38 +364,53 @@ cdef inline int _apply_along(
     return 0
 
 
+cdef inline Py_ssize_t _rows_from(Task* task, Py_ssize_t* index, char** rows) noexcept nogil:
+    """Where the positions of a row of the index space lie; the offset of its values."""
+    cdef Py_ssize_t source = 0
+    cdef int d, k
+    for d in range(task.dims - 1):
+        source += index[d] * task.moves[d]
+    for k in range(task.positions):
+        rows[k] = task.given[k]
+        for d in range(task.dims - 1):
+            rows[k] += index[d] * task.strides[d][k]
+    return source
+
+
+cdef inline bint _row_begins(Task* task, char** rows, Py_ssize_t row, Py_ssize_t* base) noexcept nogil:
+    """The offset in x of a row after the one at `rows`; whether its positions are inside."""
+    cdef int k
+    cdef int64_t p
+    base[0] = 0
+    for k in range(task.positions):
+        if k == task.only:
+            continue
+        p = (<int64_t*>(rows[k] + row * task.strides[task.dims - 2][k]))[0]
+        if p < 0:
+            p += task.sizes[k]
+        if p < 0 or p >= task.sizes[k]:
+            return False
+        base[0] += p * task.steps[k]
+    return True
+
+
 cdef inline Py_ssize_t _take_rows(
     Task* task, Py_ssize_t* index, Py_ssize_t most, Checked* checked
 ) noexcept nogil:
     """Move elements into so many whole rows, all from the same positions; how many rows were done, the last if not all."""
-    cdef int d, k, inner = task.dims - 1
-    cdef Py_ssize_t count = task.shape[inner], source = 0, row, base, before = 0
+    cdef int inner = task.dims - 1
+    cdef Py_ssize_t count = task.shape[inner], row, base, before = 0
     cdef Py_ssize_t stride = task.steps[task.only], step = task.moves[inner], move = task.moves[inner - 1]
-    cdef int64_t p
     cdef char* rows[POSITIONS]
-    cdef int64_t* positions
-    for d in range(inner):
-        source += index[d] * task.moves[d]
-    for k in range(task.positions):
-        rows[k] = task.given[k]
-        for d in range(inner):
-            rows[k] += index[d] * task.strides[d][k]
-    positions = <int64_t*>rows[task.only]
+    cdef Py_ssize_t source = _rows_from(task, index, rows)
+    cdef int64_t* positions = <int64_t*>rows[task.only]
     if positions != checked.positions or count > checked.count:
         if lucid_check(positions, count, task.sizes[task.only]):
             return 0
         checked.positions, checked.count = positions, count
     for row in range(most):
-        base = 0
-        for k in range(task.positions):
-            if k == task.only:
-                continue
-            p = (<int64_t*>(rows[k] + row * task.strides[inner - 1][k]))[0]
-            if p < 0:
-                p += task.sizes[k]
-            if p < 0 or p >= task.sizes[k]:
-                return row & ~1
-            base += p * task.steps[k]
+        if not _row_begins(task, rows, row, &base):
+            return row & ~1
         if row & 1:
             lucid_take_twice(
                 task.x + before, task.x + base, positions, stride, task.v + source - move, task.v + source, step, count,
@@ -410,33 +425,18 @@ cdef inline Py_ssize_t _take_rows(
 
 cdef inline Py_ssize_t _apply_short_rows(Task* task, Py_ssize_t* index, Py_ssize_t most) noexcept nogil:
     """Move or put together some of so many whole rows, whose positions lie one after the other; how many rows were done."""
-    cdef int d, k, inner = task.dims - 1
-    cdef Py_ssize_t count = task.shape[inner], source = 0, row, base
+    cdef int inner = task.dims - 1
+    cdef Py_ssize_t count = task.shape[inner], row, base
     cdef Py_ssize_t stride = task.steps[task.only], step = task.moves[inner]
-    cdef int64_t p
-    cdef int64_t* positions
     cdef char* rows[POSITIONS]
+    cdef Py_ssize_t source = _rows_from(task, index, rows)
+    cdef int64_t* positions = <int64_t*>rows[task.only]
     most = min(most, CHECKED // count)
-    for d in range(inner):
-        source += index[d] * task.moves[d]
-    for k in range(task.positions):
-        rows[k] = task.given[k]
-        for d in range(inner):
-            rows[k] += index[d] * task.strides[d][k]
-    positions = <int64_t*>rows[task.only]
     if lucid_check(positions, most * count, task.sizes[task.only]):
         return 0
     for row in range(most):
-        base = 0
-        for k in range(task.positions):
-            if k == task.only:
-                continue
-            p = (<int64_t*>(rows[k] + row * task.strides[inner - 1][k]))[0]
-            if p < 0:
-                p += task.sizes[k]
-            if p < 0 or p >= task.sizes[k]:
-                return row
-            base += p * task.steps[k]
+        if not _row_begins(task, rows, row, &base):
+            return row
         if task.fold != NULL:
             task.fold_along(task.x + base, positions, stride, task.v + source, step, count)
         else:
