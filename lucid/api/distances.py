@@ -13,6 +13,7 @@ from lucid.arguments.promotion import KEEP, in_single, lift_all, promote
 from lucid.core import dtypes
 from lucid.core.primitive import element_type, lift
 from lucid.core.tensor import Tensor, shape_of, wrapped
+from lucid.ops.counting import triangle_positions
 from lucid.ops.norms import differences, euclidean, row_distances
 from lucid.ops.one_loop import one_loop
 from lucid.ops.rules import P
@@ -75,7 +76,8 @@ _MOST_KNOWN = 64  # rows of which all pairs are known: their numbers take 32 kB
 
 def _pairs(count: int) -> Any:
     """The places of all pairs of rows above the diagonal of a matrix, row by row."""
-    return np.flatnonzero(np.tri(count, k=-1).T)
+    rows, columns = triangle_positions(count, count, 1, False)
+    return rows * count + columns
 
 
 _known_pairs = lru_cache(maxsize=16)(_pairs)

@@ -261,7 +261,8 @@ class Conversion(Plan):
         (x,) = operands
         if not isinstance(x, Value):
             raise NotGeneratedError("complex numbers as integers")
-        by = dtypes.conversion_type(self.dtype)
+        # The signed type whose low bits the result has.
+        by = dtypes.int32.numpy if self.dtype.itemsize < 4 or self.dtype == dtypes.int32.numpy else dtypes.INT64
         x = f.convert(x, Type("float")) if x.type.of in NARROW.values() else x
 
         def refused() -> Value:

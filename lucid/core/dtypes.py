@@ -187,12 +187,6 @@ def real_of(array_type: np.dtype[Any]) -> np.dtype[Any]:
     return float64.numpy if array_type == complex128.numpy else float32.numpy
 
 
-def conversion_type(array_type: np.dtype[Any]) -> np.dtype[Any]:
-    """The signed type by whose low bits floating-point numbers become integers of a type."""
-    fits = array_type.itemsize < 4 or array_type == int32.numpy
-    return int32.numpy if fits else INT64
-
-
 def can_cast(source: Any, target: Any) -> bool:
     """Whether a result of type `source` may be written into a tensor of type `target`.
 
