@@ -40,8 +40,7 @@ class _Factors(NamedTuple):
 def _of_full_rank(x: Any, atol: Any, rtol: Any) -> _Factors | None:
     """The factors of matrices without adjoints if they are tall, with them if not; None unless all singular values count.
 
-    All do where the norm of R⁻¹ bounds the least one from below by twice the tolerance. That takes a tenth of the time
-    that singular values take.
+    All do where the norm of R⁻¹ bounds the least one from below by twice the tolerance.
     """
     if not x.size:
         return None
